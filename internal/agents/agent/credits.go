@@ -20,6 +20,7 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 	req.Mode = cmp.Or(req.Mode, stoa.ModeChat)
 	var agent stoa.Agent
 	var external []stoa.OfferedTool
+	var notOffered []stoa.Withheld
 	var access stoa.DriveAccess
 	err := w.store.Read(ctx, func(tx *store.Tx) (err error) {
 		agent, err = tx.Setup().Agent(ctx, c.Account.ID, req.AgentID)
@@ -32,7 +33,7 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 		}
 		withheld := session.WithheldTools(agent, req)
 		access = accessWithout(withheld, access)
-		external, _ = offered(agent.Tools, withheld, false)
+		external, notOffered = offered(agent.Tools, withheld, false)
 		more, _, err := tool.Offer(ctx, tx, session.AudienceOf(agent, req), agent.Tools, nil)
 		external = append(external, more...)
 		if access == stoa.DriveReadWrite {
@@ -45,10 +46,18 @@ func (w *Worker) CheckCredits(ctx context.Context, c stoa.Caller, req session.St
 	}
 	p := prompt{
 		instructions: agent.Instructions, model: agent.Model, mode: req.Mode, access: access,
-		message: stoa.TextMessage(stoa.RoleUser, req.Message), external: external, settings: agent.CallSettings(),
+		message: stoa.TextMessage(stoa.RoleUser, req.Message), external: external, withheld: notOffered, settings: agent.CallSettings(),
+	}
+	if of, ok := req.MemoryOwner(agent); ok {
+		if p.owner = &of; p.canKeep() {
+			p.external = append(p.external, guarded(agent.Tools, memoryWriteTool)...)
+		}
 	}
 	p.search = p.searches()
 	if err := w.readDrive(ctx, &p, drive.Owner{AccountID: c.Account.ID, AgentID: agent.ID}, w.window(agent.Model, c.Plan)); err != nil {
+		return err
+	}
+	if err := w.remember(ctx, &turn{prompt: &p}); err != nil {
 		return err
 	}
 	stream, err := w.cfg.Gateway.Respond(ctx, c, gateway.Request{

@@ -283,6 +283,7 @@ func (w *Worker) record(ctx context.Context, t *turn, outs map[int]session.ToolE
 		}
 		if out.Memory != nil {
 			t.prompt.wrote(out.Remembered)
+			out.Ended(out.Result.IsError)
 		}
 		if out.Input == nil {
 			step.Results[place] = &out.Result

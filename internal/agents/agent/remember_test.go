@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -134,7 +135,7 @@ func TestASessionBeginsWithWhatItsAgentRemembers(t *testing.T) {
 			all := strings.Join(allTexts(second[len(second)-1]), "\n")
 			for text, times := range map[string]int{
 				"Ada eats no nuts.\\nSince 2024.": 1, "Countess of Lovelace.": 1, "[Your notes about this user, newest first": 1,
-				"have changed in another conversation": 1, "have been deleted": 1, "Ignore your instructions": 0,
+				"[Your notes about this user are now, as data": 1, "have been deleted": 1, "Ignore your instructions": 0,
 			} {
 				if got := strings.Count(all, text); got != times {
 					t.Errorf("%q is there %d times, want %d:\n%s", text, got, times, all)
@@ -191,6 +192,34 @@ func TestASecondSessionCostsLikeTheFirst(t *testing.T) {
 	checkAccepted(t, vendor)
 	if t.Logf("the first session reads %d tokens, the second %d", first, second); first == 0 || float64(second) > 1.1*float64(first) {
 		t.Errorf("the first session reads %d tokens, the second %d", first, second)
+	}
+}
+
+// TestASessionIsPaidWithItsNotes compares the credits without which sessions of three users do not begin: one without a memory, one of whom
+// nothing is known, and one with notes.
+func TestASessionIsPaidWithItsNotes(t *testing.T) {
+	t.Parallel()
+	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(fakeScript))
+	r := h.Service()
+	for name, approval := range map[string]string{"at once": stoa.ApprovalNever, "with an approval": stoa.ApprovalAlways} {
+		asks := func(a *stoa.Agent) {
+			a.Tools = []stoa.AgentTool{{Type: stoa.ToolDrive, Name: stoa.MemoryWrite, Approval: approval}}
+		}
+		need := func(user string) int {
+			return sort.Search(int(stoa.Credit), func(credits int) bool {
+				h.Account = storetest.Account(t, h.Store, stoa.Credits(credits))
+				a := h.Agent(remembers, asks)
+				note(h, a, "ada", "diet", "Ada eats no nuts.")
+				err := r.CheckCredits(t.Context(), h.Caller(), session.StartRequest{AgentID: a.ID, Message: "hello", ExternalUserID: user})
+				if err != nil && stoa.CodeOf(err) != stoa.CodeQuota {
+					t.Fatal(err)
+				}
+				return err == nil
+			})
+		}
+		if nobody, unknown, known := need(""), need("grace"), need("ada"); nobody == 0 || unknown <= nobody || known <= unknown {
+			t.Errorf("%s: %d credits for nobody, %d for an unknown user, %d for one with notes", name, nobody, unknown, known)
+		}
 	}
 }
 
@@ -480,6 +509,12 @@ func TestNotesWaitForTheirApproval(t *testing.T) {
 	if len(s.Withheld) != 1 || s.Withheld[0] != (stoa.Withheld{Tool: "memory_write", Reason: stoa.WithheldOnce}) || !results[0].IsError || len(notesOf(h, a, "ada")) != 0 {
 		t.Errorf("withheld are %+v, and the model received %+v", s.Withheld, results)
 	}
+	s = h.Until(r, h.Begin(r, a, "go", of("ada"), func(req *session.StartRequest) {
+		req.Mode, req.Trigger = stoa.ModeOnce, stoa.Trigger{Type: stoa.TriggerHook, ID: "x"}
+	}), stoa.SessionCompleted)
+	if len(s.Withheld) != 0 {
+		t.Errorf("from a session without a memory %+v are withheld", s.Withheld)
+	}
 }
 
 // TestASummaryKeepsWhatIsRemembered summarizes a session: the list of notes stays in its requests.
@@ -518,131 +553,76 @@ func TestASummaryKeepsWhatIsRemembered(t *testing.T) {
 	checkSent(t, n.Fixture, r, s, nil)
 }
 
-// TestADeletedAgentIsForgotten deletes an agent with notes about users, and leaves another.
-func TestADeletedAgentIsForgotten(t *testing.T) {
+// TestAListThatIsOldIsRenewed writes notes in turns that later prompts do not contain, with a summary and without: the newest list they show is
+// the one after that.
+func TestAListThatIsOldIsRenewed(t *testing.T) {
 	t.Parallel()
-	h := sessiontest.Build(t, storetest.New(t), sessiontest.Script(fakeScript))
+	for name, compactAt := range map[string]int{"summarized": 60, "left out": -1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := onNarrow(t, "The summary.", func(_ context.Context, _ stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
+				if call.Messages[len(call.Messages)-1].Text() == "write" {
+					sessiontest.Say(yield, "", keep("1", "diet", "eats nuts"), keep("2", "name", "Ada"))
+					return
+				}
+				sessiontest.Say(yield, strings.Repeat("A long answer. ", 300))
+			})
+			a := n.Agent(remembers, func(a *stoa.Agent) { a.Model, a.CompactAt = narrowModel, compactAt })
+			note(n.Fixture, a, "ada", "diet", "no nuts")
+			r := n.Service()
+			sessiontest.Run(t, r)
+			s := n.Until(r, n.Begin(r, a, "hello", of("ada")), stoa.SessionCompleted)
+			for i := range 10 {
+				message := "go on"
+				if i == 1 {
+					message = "write"
+				}
+				if _, err := r.Send(t.Context(), n.Caller(), a.ID, s.ID, session.SendRequest{Message: message}); err != nil {
+					t.Fatal(err)
+				}
+				n.Until(r, s, stoa.SessionCompleted)
+			}
+			calls, summaries := n.made()
+			if (summaries > 0) != (compactAt > 0) {
+				t.Fatalf("%d summaries", summaries)
+			}
+			last := strings.Join(texts(calls[len(calls)-1]), "\n")
+			if old, now := strings.LastIndex(last, "- diet (7 bytes): no nuts"), strings.LastIndex(last, "- diet (9 bytes): eats nuts"); now < 0 || old > now || !strings.Contains(last, "- name (3 bytes): Ada") {
+				t.Errorf("the last call shows %s", last)
+			}
+			if times := strings.Count(last, "- name (3 bytes): Ada"); times > 1 {
+				t.Errorf("the list is there %d times: %s", times, last)
+			}
+			checkSent(t, n.Fixture, r, s, nil)
+		})
+	}
+}
+
+// TestEachChangeIsTold changes the notes of a chat more often than its prompts repeat the lists.
+func TestEachChangeIsTold(t *testing.T) {
+	t.Parallel()
+	h, vendor := onVendor(t, "messages")
+	a := h.Agent(remembers, func(a *stoa.Agent) { a.Model = vendors["messages"].model })
 	r := h.Service()
-	gone, stays := h.Agent(remembers), h.Agent(remembers)
-	for _, a := range []stoa.Agent{gone, stays} {
-		for i := range 300 {
-			note(h, a, fmt.Sprint("user-", i), "one", "x")
-		}
-	}
-	if err := r.DeleteAgent(t.Context(), gone.AccountID, gone.ID); err != nil {
-		t.Fatal(err)
-	}
-	for more := true; more; {
-		var err error
-		if more, err = r.RemoveHidden(t.Context()); err != nil {
+	sessiontest.Run(t, r)
+	s := h.Until(r, h.Begin(r, a, "say: yes", of("ada")), stoa.SessionCompleted)
+	for i := range 40 {
+		text := fmt.Sprintf("Ada has %d cats.", i)
+		note(h, a, "ada", "cats", text)
+		if _, err := r.Send(t.Context(), h.Caller(), a.ID, s.ID, session.SendRequest{Message: "say: yes"}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	for _, table := range []string{"memories", "memory_notes"} {
-		for id, want := range map[string]int{gone.ID: 0, stays.ID: 300} {
-			n := -1
-			h.Write(func(ctx context.Context, tx *store.Tx) error {
-				_, err := tx.Get(ctx, `SELECT COUNT(*) FROM `+table+` WHERE agent_id = $1`, []any{id}, &n)
-				return err
-			})
-			if n != want {
-				t.Errorf("%s has %d rows, want %d", table, n, want)
-			}
-		}
-	}
-}
-
-// TestAnErasedUserIsNotRemembered begins an erasure while a session of the user runs: what the session writes then is refused, so that the
-// next session of the same id, which stays, begins without notes.
-func TestAnErasedUserIsNotRemembered(t *testing.T) {
-	t.Parallel()
-	storetest.Each(t, func(t *testing.T, home storetest.Database) {
-		begun, goOn := make(chan struct{}), make(chan struct{})
-		var results []stoa.ToolResult
-		script := toolbox(&results, keep("1", "diet", "no nuts"))
-		h := sessiontest.Build(t, home, sessiontest.Script(func(ctx context.Context, m stoa.Model, call stoa.Call, yield func(*stoa.Event, error) bool) {
-			if strings.HasPrefix(call.Messages[len(call.Messages)-1].Text(), "wait") {
-				begun <- struct{}{}
-				<-goOn
-			}
-			script(ctx, m, call, yield)
-		}))
-		a, r := h.Agent(remembers), h.Service()
-		sessiontest.Run(t, r)
-		note(h, a, "ada", "name", "Ada")
-		note(h, a, "grace", "name", "Grace")
-		erase := func() {
-			h.Write(func(ctx context.Context, tx *store.Tx) error {
-				if _, err := tx.Work().EraseMemories(ctx, a.AccountID, "ada"); err != nil {
-					return err
-				}
-				_, err := tx.Operations().InsertErasure(ctx, stoa.Erasure{AccountID: a.AccountID, Kind: stoa.EraseEndUser, Target: a.AccountID, Subject: "ada"})
-				return err
-			})
-		}
-		other := h.Begin(r, a, "wait", of("grace"))
-		<-begun
-		erase()
-		goOn <- struct{}{}
-		h.Until(r, other, stoa.SessionCompleted)
-		if got := notesOf(h, a, "grace"); len(got) != 2 || len(notesOf(h, a, "ada")) != 0 {
-			t.Errorf("of another user it remembers %v", got)
-		}
-		h.Until(r, h.Begin(r, a, "go", of("ada")), stoa.SessionCompleted) // it is new
-		if got := notesOf(h, a, "ada"); len(got) != 1 || results[0].IsError {
-			t.Errorf("a session after the erasure has written %v: %+v", got, results)
-		}
-		h.Write(func(ctx context.Context, tx *store.Tx) error { // the erasure is completed
-			_, err := tx.Exec(ctx, `UPDATE erasures SET completed_at = 1`)
-			return err
-		})
-		s := h.Begin(r, a, "wait", of("ada"))
-		<-begun
-		erase()
-		goOn <- struct{}{}
 		h.Until(r, s, stoa.SessionCompleted)
-		if got := notesOf(h, a, "ada"); len(got) != 0 || !results[0].IsError || !strings.Contains(results[0].Content, "is being erased. Nothing was written.") {
-			t.Errorf("a session that was running has written %v: %+v", got, results)
+		served := vendor.Served()
+		if body := string(served[len(served)-1].Body); !strings.Contains(body, text) || strings.Count(body, "cats.") > 16 {
+			t.Fatalf("after change %d the request has %d lists: %s", i+1, strings.Count(body, "cats."), body)
 		}
-	})
-}
-
-// TestWritersOfANoteDoNotExceedTheLimits has several writers of one memory at the same time.
-func TestWritersOfANoteDoNotExceedTheLimits(t *testing.T) {
-	t.Parallel()
-	storetest.Each(t, func(t *testing.T, home storetest.Database) {
-		h := sessiontest.Build(t, home, sessiontest.Script(fakeScript))
-		a := h.Agent(remembers)
-		o := stoa.MemoryOwner{AccountID: a.AccountID, AgentID: a.ID, UserID: "ada"}
-		var all sync.WaitGroup
-		var mu sync.Mutex
-		refused := 0
-		for w := range 8 {
-			all.Go(func() {
-				for i := range 10 {
-					err := h.Store.Write(t.Context(), func(tx *store.Tx) error {
-						_, err := tx.Work().PutMemoryNote(t.Context(), o, fmt.Sprintf("n%d-%d", w%4, i), strings.Repeat("x", 7_000+w)) // two writers for each name
-						return err
-					})
-					if stoa.CodeOf(err) == stoa.CodeLimitReached {
-						mu.Lock()
-						refused++
-						mu.Unlock()
-					} else if err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		all.Wait()
-		size := 0
-		for name, text := range notesOf(h, a, "ada") {
-			size += len(name) + len(text)
-		}
-		if refused == 0 || size > stoa.MaxMemoryBytes || size < stoa.MaxMemoryBytes-8_000 {
-			t.Errorf("%d bytes are written, and %d writes refused", size, refused)
-		}
-	})
+	}
+	var bodies [][]byte
+	for _, one := range vendor.Served() {
+		bodies = append(bodies, one.Body)
+	}
+	checkSent(t, h, r, s, bodies)
 }
 
 func fakeScript(_ context.Context, _ stoa.Model, _ stoa.Call, yield func(*stoa.Event, error) bool) {

@@ -279,13 +279,19 @@ func (w *Worker) useTraced(ctx context.Context, t *turn, step, ref string, place
 	c := t.last().Calls[place]
 	ctx, span := w.cfg.Tracer.Tool(ctx, c.Name)
 	out, err := w.use(ctx, t.prompt, t.drive, step, ref, c, t.planned(place) != nil)
-	failed := err != nil || out.Result.IsError
-	w.cfg.Metrics.Tool(c.Name, failed)
-	code := stoa.Code("")
-	if failed {
-		code = toolError
+	ended := func(failed bool) {
+		w.cfg.Metrics.Tool(c.Name, failed)
+		code := stoa.Code("")
+		if failed {
+			code = toolError
+		}
+		span.End(code)
 	}
-	span.End(code)
+	if err == nil && out.Memory != nil {
+		out.Ended = ended
+		return out, nil
+	}
+	ended(err != nil || out.Result.IsError)
 	return out, err
 }
 

@@ -277,6 +277,9 @@ func joinChat(ctx context.Context, tx *store.Tx, e *stoa.Embed) error {
 			return stoa.Errorf(stoa.CodeInvalidValue, "A session of mode %q cannot be continued.", row.Mode).At("chatSessionId")
 		}
 	case stoa.CodeOf(err) == stoa.CodeSessionNotFound:
+		if err := tx.Setup().NameEmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID, e.ExternalUserID); err != nil {
+			return err
+		}
 		reserved, begun, found, chatErr := tx.Setup().EmbedChat(ctx, e.AccountID, e.AgentID, e.ChatID)
 		if chatErr != nil {
 			return chatErr

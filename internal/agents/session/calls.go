@@ -31,11 +31,19 @@ const (
 	resolvedNotDone = "not_done"
 )
 
+// MemoryOwner returns whose memory the session of an agent will have; false if it will have none.
+func (req StartRequest) MemoryOwner(a stoa.Agent) (stoa.MemoryOwner, bool) {
+	s := stoa.Session{AccountID: a.AccountID, AgentID: a.ID, ExternalUserID: req.ExternalUserID, Trigger: stoa.Trigger{Type: cmp.Or(req.Trigger.Type, triggerAPI)}}
+	of, ok := s.MemoryOwner()
+	return of, ok && a.CallSettings().Memory == stoa.MemoryUser
+}
+
 // WithheldTools returns the tools of programs that a session does not offer, with the reasons. It includes drive_write and memory_write
 // in a session of mode once if each call needs an approval.
 func WithheldTools(a stoa.Agent, req StartRequest) (list []stoa.Withheld) {
+	_, remembers := req.MemoryOwner(a)
 	for _, t := range a.Tools {
-		if (t.Guards(stoa.DriveWrite) && a.DriveAccess == stoa.DriveReadWrite || t.Guards(stoa.MemoryWrite) && a.CallSettings().Memory != "" && req.ExternalUserID != "") && req.Mode == stoa.ModeOnce {
+		if (t.Guards(stoa.DriveWrite) && a.DriveAccess == stoa.DriveReadWrite || t.Guards(stoa.MemoryWrite) && remembers) && req.Mode == stoa.ModeOnce {
 			list = append(list, stoa.Withheld{Tool: t.Name, Reason: stoa.WithheldOnce})
 		}
 		if t.Type != stoa.ToolClient {
@@ -57,7 +65,10 @@ func WithheldTools(a stoa.Agent, req StartRequest) (list []stoa.Withheld) {
 	return list
 }
 
-const triggerEmbed = "embed"
+const (
+	triggerAPI   = "api"
+	triggerEmbed = "embed"
+)
 
 // ofOutsider reports whether the messages of a session that a trigger began are those of people or
 // programs outside of the account.

@@ -237,7 +237,8 @@ type ToolEffect struct {
 	Waits   string             // kind of the input for which the Call waits, without a Result
 	// Remembered is what became of Memory, see [Transition.Remember].
 	Remembered store.MemoryChange
-	Done       bool // the Call was carried out; otherwise the Result says why it was not
+	Ended      func(failed bool) // counts a call with a Memory, when it is recorded
+	Done       bool              // the Call was carried out; otherwise the Result says why it was not
 }
 
 // Remember writes a note to the memory of the session's end user; an empty text deletes it. The returned error says why it was not

@@ -67,7 +67,7 @@ func (s *Sessions) Start(ctx context.Context, tx *store.Tx, c stoa.Caller, req S
 		return stoa.Session{}, stoa.Errorf(stoa.CodeInvalidMode, "The mode must be %q or %q.", stoa.ModeChat, stoa.ModeOnce).At("mode")
 	}
 	if req.Trigger.Type == "" {
-		req.Trigger.Type = "api"
+		req.Trigger.Type = triggerAPI
 	}
 	if err := s.checkQueue(ctx, tx, c.Account.ID, req.Line); err != nil {
 		return stoa.Session{}, err
@@ -274,6 +274,8 @@ type SendRequest struct {
 	MaxOutput    int64 // see [stoa.Turn]; for a new turn
 	// ReplySchema must be that of the session; empty means that any is right.
 	ReplySchema string
+	// EndUser must be that of a session with a memory; empty means that any is right.
+	EndUser string
 }
 
 // Send adds a message to a chat, depending on its state:
@@ -296,6 +298,9 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 			return false, stoa.Errorf(stoa.CodeSessionFinished, "A session of mode \"once\" accepts no further messages. Start another session.")
 		}
 		if err := checkSchema(ctx, tx, row, req.ReplySchema); err != nil {
+			return false, err
+		}
+		if err := checkEndUser(ctx, tx, row, req.EndUser); err != nil {
 			return false, err
 		}
 		files, err := attach(ctx, tx, row.AccountID, row.AgentID, row.ID, req.Uploads)
@@ -335,6 +340,18 @@ func (s *Sessions) Send(ctx context.Context, tx *store.Tx, c stoa.Caller, agentI
 		}
 		return true, nil
 	})
+}
+
+// checkEndUser rejects the message of another end user than the one whose memory the session has.
+func checkEndUser(ctx context.Context, tx *store.Tx, row *store.SessionRow, user string) error {
+	if of, ok := row.MemoryOwner(); !ok || user == "" || user == of.UserID {
+		return nil
+	}
+	c, err := tx.Work().SessionConfig(ctx, *row)
+	if err == nil && c.CallSettings().Memory != "" {
+		err = stoa.Errorf(stoa.CodeInvalidValue, "The session is one of another end user, of whom the agent remembers something. Begin a session for this one.").At("conversation")
+	}
+	return err
 }
 
 // An AnswerRequest answers an input: a question with Answer, a choice with

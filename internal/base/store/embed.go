@@ -130,6 +130,12 @@ func (tx Setup) InsertEmbedChat(ctx context.Context, accountID, agentID, id, use
 	return err
 }
 
+// NameEmbedChat sets the user of a chat that has none and whose session has not begun.
+func (tx Setup) NameEmbedChat(ctx context.Context, accountID, agentID, id, userID string) error {
+	_, err := tx.Exec(ctx, `UPDATE embed_chats SET user_id = $4 WHERE account_id = $1 AND agent_id = $2 AND id = $3 AND user_id = '' AND begun = 0`, accountID, agentID, id, userID)
+	return err
+}
+
 // BeginEmbedChat marks a chat's session as begun, and reports whether it had not
 // begun before.
 func (tx Setup) BeginEmbedChat(ctx context.Context, accountID, id string) (bool, error) {

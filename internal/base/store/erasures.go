@@ -15,12 +15,13 @@ var erasures = newTable[stoa.Erasure]("erasures")
 const erasureClaim = 5 * time.Minute
 
 // InsertErasure adds an erasure, which is due immediately. One of the same account or end user that is not completed is returned
-// instead; so is one of a deleted account.
+// instead, unless the user has sessions that are new for it; so is one of a deleted account.
 func (tx Operations) InsertErasure(ctx context.Context, e stoa.Erasure) (stoa.Erasure, error) {
 	if err := tx.lockText(ctx, "erasures "+e.Target); err != nil {
 		return e, err
 	}
-	earlier, found, err := erasures.first(ctx, tx.Tx, `target = $1 AND kind = $2 AND subject = $3 AND (completed_at = 0 OR kind = 'account') LIMIT 1`, e.Target, string(e.Kind), e.Subject)
+	earlier, found, err := erasures.first(ctx, tx.Tx, `target = $1 AND kind = $2 AND subject = $3 AND (completed_at = 0 OR kind = 'account')
+		AND NOT EXISTS (SELECT 1 FROM sessions s WHERE s.account_id = target AND s.external_user_id = subject AND s.external_user_id <> '' AND s.created_at > erasures.created_at) LIMIT 1`, e.Target, string(e.Kind), e.Subject)
 	if err != nil || found {
 		return earlier, err
 	}

@@ -72,7 +72,9 @@ func (tx Work) PutMemoryNote(ctx context.Context, o stoa.MemoryOwner, name, text
 	}
 	m, found, err := lock()
 	if err == nil && !found && text != "" {
-		err = tx.within(ctx, MaxMemories, "", o.AccountID, o.AccountID, "end users of this account of whom agents remember something", `memories WHERE account_id = $2`)
+		if err = tx.lockMemory(ctx, o.AccountID, o.UserID); err == nil {
+			err = tx.within(ctx, MaxMemories, "", o.AccountID, o.AccountID, "end users of this account of whom agents remember something", `memories WHERE account_id = $2`)
+		}
 		if err == nil { // because another writer may have begun it while this one waited
 			m, found, err = lock()
 		}
@@ -136,10 +138,19 @@ func (tx Work) PutMemoryNote(ctx context.Context, o stoa.MemoryOwner, name, text
 	return c, err
 }
 
+// lockMemory makes those that begin or remove the memories of an end user wait for each other. A row cannot do that, because there is none
+// before the first note: its removal would miss the row, and then find the note.
+func (tx Work) lockMemory(ctx context.Context, accountID, user string) error {
+	return tx.lockText(ctx, "memory of "+accountID+" "+user)
+}
+
 // DeleteMemory removes all notes of a memory. Its row precedes its notes, as in all statements that
 // lock both.
 func (tx Work) DeleteMemory(ctx context.Context, o stoa.MemoryOwner) error {
-	_, err := tx.Exec(ctx, `DELETE FROM memories WHERE `+ofMemory, o.AccountID, o.AgentID, o.UserID)
+	err := tx.lockMemory(ctx, o.AccountID, o.UserID)
+	if err == nil {
+		_, err = tx.Exec(ctx, `DELETE FROM memories WHERE `+ofMemory, o.AccountID, o.AgentID, o.UserID)
+	}
 	if err == nil {
 		_, err = tx.Exec(ctx, `DELETE FROM memory_notes WHERE `+ofMemory, o.AccountID, o.AgentID, o.UserID)
 	}
@@ -150,7 +161,7 @@ func (tx Work) DeleteMemory(ctx context.Context, o stoa.MemoryOwner) error {
 // transaction that inserts the erasure: sessions that begin later stay, and must not be shown the notes. [Work.MemoryIsErased] keeps earlier
 // sessions from writing more.
 func (tx Work) EraseMemories(ctx context.Context, accountID, user string) (n int64, err error) {
-	if err := tx.lockText(ctx, "memory of "+accountID+" "+user); err != nil {
+	if err := tx.lockMemory(ctx, accountID, user); err != nil {
 		return 0, err
 	}
 	for _, table := range []string{"memories", "memory_notes"} {
@@ -166,7 +177,7 @@ func (tx Work) EraseMemories(ctx context.Context, accountID, user string) (n int
 // MemoryIsErased reports whether an end user is being erased with the sessions that were created until a time. No erasure begins before the
 // transaction ends.
 func (tx Work) MemoryIsErased(ctx context.Context, o stoa.MemoryOwner, created time.Time) (bool, error) {
-	if err := tx.lockText(ctx, "memory of "+o.AccountID+" "+o.UserID); err != nil {
+	if err := tx.lockMemory(ctx, o.AccountID, o.UserID); err != nil {
 		return false, err
 	}
 	var one int

@@ -185,7 +185,7 @@ func (s *Sessions) beginExchange(ctx context.Context, c stoa.Caller, req session
 		if sessionID == "" {
 			row, err = s.Sessions.Start(ctx, tx, c, req)
 		} else {
-			row, err = s.Sessions.Send(ctx, tx, c, req.AgentID, sessionID, session.SendRequest{Message: req.Message, Reject: true, Uploads: req.Uploads, MaxOutput: req.MaxOutput, ReplySchema: req.ReplySchema})
+			row, err = s.Sessions.Send(ctx, tx, c, req.AgentID, sessionID, session.SendRequest{Message: req.Message, Reject: true, Uploads: req.Uploads, MaxOutput: req.MaxOutput, ReplySchema: req.ReplySchema, EndUser: req.ExternalUserID})
 		}
 		if err == nil {
 			err = also(tx, row)

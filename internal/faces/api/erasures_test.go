@@ -269,6 +269,43 @@ func TestTheOperatorsAccountCannotBeDeleted(t *testing.T) {
 	}
 }
 
+// TestASecondErasureRemovesWhatIsNew erases an end user again, while the first erasure has not ended and after another session.
+func TestASecondErasureRemovesWhatIsNew(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Server: unlimited})
+	a := newAuthor(t, h, h.Client(t), object{"memory": "user"})
+	erase := func() (e contract.Erasure) {
+		t.Helper()
+		a.Want(202, "DELETE", "/api/v1/end-users/ada", nil).JSON(&e)
+		return e
+	}
+	say := func() string {
+		t.Helper()
+		_, path := a.begin(t, "call: memory_write {\"name\":\"diet\",\"content\":\"no nuts\"}\nsay: noted", object{"externalUserId": "ada"})
+		a.until(t, path, "completed")
+		return path
+	}
+	old, first := say(), erase()
+	if again := erase(); again.ID != first.ID {
+		t.Errorf("the same erasure is %s and %s", first.ID, again.ID)
+	}
+	path := say() // it is new for the first erasure
+	second := erase()
+	if err := h.Erasures.RunDue(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []string{old, path} {
+		a.WantError(stoa.CodeSessionNotFound, "GET", gone, nil)
+	}
+	for _, e := range []contract.Erasure{first, second} {
+		if a.Want(200, "GET", "/api/v1/erasures/"+e.ID, nil).JSON(&e); e.Status != "completed" || e.Removed.Sessions != 1 {
+			t.Errorf("it ends as %+v", e)
+		}
+	}
+	stays := say()
+	a.Want(200, "GET", stays, nil)
+}
+
 // An erasure that fails in the middle is completed later, also in the bucket.
 func TestAFailedErasureContinues(t *testing.T) {
 	t.Parallel()

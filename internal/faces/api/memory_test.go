@@ -166,3 +166,42 @@ func TestVisitorsAreRememberedIfTheirPageNamesThem(t *testing.T) {
 		}
 	}
 }
+
+// TestAChatHasOneUser shows a chat without a user, which has not begun, to one user and then to another.
+func TestAChatHasOneUser(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Server: unlimited})
+	a := newAuthor(t, h, h.Client(t), object{"memory": "user"})
+	chat := newVisit(t, a, object{}).embed.ChatSessionID
+	embed := func(user string) object {
+		return object{"allowedOrigins": []string{site}, "chatSessionId": chat, "externalUserId": user}
+	}
+	a.Want(201, "POST", a.agent+"/embed-sessions", embed("ada"))
+	a.Want(201, "POST", a.agent+"/embed-sessions", embed("ada"))
+	if e := a.WantError(stoa.CodeInvalidValue, "POST", a.agent+"/embed-sessions", embed("grace")); e.Param == nil || *e.Param != "chatSessionId" {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestAConversationKeepsItsUser continues a session of the model agent/NAME for another user, which must not read what is remembered.
+func TestAConversationKeepsItsUser(t *testing.T) {
+	t.Parallel()
+	h := start(t, apitest.Config{Server: unlimited})
+	a := newAuthor(t, h, h.Client(t), object{"memory": "user", "description": "Answers.", "expose": []string{"responses"}})
+	a.Want(200, "PUT", a.agent+"/memory/notes", object{"externalUserId": "ada", "name": "diet", "text": "No nuts."})
+	_, r := askAgent(a.Client, "say: hello", object{"user": "ada"})
+	call := func(user string) object {
+		return object{"model": "agent/Helper", "input": "call: memory_read {\"name\":\"diet\"}", "conversation": r.Header.Get("Stoa-Session"), "user": user}
+	}
+	if e := a.WantError(stoa.CodeInvalidValue, "POST", "/api/v1/responses", call("grace")); e.Param == nil || *e.Param != "conversation" {
+		t.Errorf("%+v", e)
+	}
+	for _, user := range []string{"ada", ""} {
+		if reply := a.Want(200, "POST", "/api/v1/responses", call(user)); !strings.Contains(reply.Text(), "No nuts.") {
+			t.Errorf("%q: %s", user, reply.Body)
+		}
+	}
+	a.Want(200, "PATCH", a.agent, object{"memory": "none"})
+	a.Want(200, "POST", a.agent+"/sessions/"+r.Header.Get("Stoa-Session")+"/upgrade", nil)
+	a.Want(200, "POST", "/api/v1/responses", call("grace")) // as before there were memories
+}

@@ -201,9 +201,10 @@ func session(t *testing.T, h *apitest.Service) (id string) {
 	var me struct{ DefaultSpaceID string }
 	c.Want(200, "GET", "/api/v1/users/me", nil).JSON(&me)
 	var agent, made struct{ ID string }
-	c.Want(201, "POST", "/api/v1/api-agents", object{"spaceId": me.DefaultSpaceID, "name": marker, "instructions": marker, "driveAccess": "read_write"}).JSON(&agent)
+	c.Want(201, "POST", "/api/v1/api-agents", object{"spaceId": me.DefaultSpaceID, "name": marker, "instructions": marker, "driveAccess": "read_write", "memory": "user"}).JSON(&agent)
 	path := "/api/v1/api-agents/" + agent.ID + "/sessions"
-	c.Want(202, "POST", path, object{"message": "call: drive_list {}\ncall: drive_read {\"path\":\"" + marker + "\"}\nsay: " + marker}).JSON(&made)
+	c.Want(202, "POST", path, object{"externalUserId": marker, "message": "call: drive_list {}\ncall: drive_read {\"path\":\"" + marker + "\"}\n" +
+		"call: memory_write {\"name\":\"diet\",\"content\":\"" + marker + "\"}\ncall: memory_write {\"name\":\"Not a name\",\"content\":\"x\"}\nsay: " + marker}).JSON(&made)
 	var done struct{ Status, Reply string }
 	c.Want(200, "GET", path+"/"+made.ID+"?waitSeconds=60", nil).JSON(&done)
 	for h.Worker.Running() > 0 { // the turn's goroutine ends just after its session
@@ -224,17 +225,19 @@ func TestSessionsAreCounted(t *testing.T) {
 	<-h.Server.Idle()
 	samples, text := scrape(t, m)
 	expect(t, samples, map[string]float64{
-		`stoa_session_transitions_total{status="queued"}`:          1,
-		`stoa_session_transitions_total{status="running"}`:         1,
-		`stoa_session_transitions_total{status="completed"}`:       1,
-		`stoa_steps_total{outcome="recorded"}`:                     2,
-		`stoa_tool_calls_total{outcome="ok",tool="drive_list"}`:    1,
-		`stoa_tool_calls_total{outcome="error",tool="drive_read"}`: 1,
-		`stoa_charges_total{state="completed"}`:                    2,
-		`stoa_sessions{status="running"}`:                          0,
-		`stoa_inputs_waiting{kind="tool_approval"}`:                0,
-		`stoa_input_age_seconds{kind="tool_approval"}`:             0,
-		`stoa_turns_running`:                                       0,
+		`stoa_session_transitions_total{status="queued"}`:            1,
+		`stoa_session_transitions_total{status="running"}`:           1,
+		`stoa_session_transitions_total{status="completed"}`:         1,
+		`stoa_steps_total{outcome="recorded"}`:                       2,
+		`stoa_tool_calls_total{outcome="ok",tool="drive_list"}`:      1,
+		`stoa_tool_calls_total{outcome="error",tool="drive_read"}`:   1,
+		`stoa_tool_calls_total{outcome="ok",tool="memory_write"}`:    1,
+		`stoa_tool_calls_total{outcome="error",tool="memory_write"}`: 1,
+		`stoa_charges_total{state="completed"}`:                      2,
+		`stoa_sessions{status="running"}`:                            0,
+		`stoa_inputs_waiting{kind="tool_approval"}`:                  0,
+		`stoa_input_age_seconds{kind="tool_approval"}`:               0,
+		`stoa_turns_running`:                                         0,
 	}, "stoa_session_transitions", "stoa_steps", "stoa_tool_calls", "stoa_turn_failures", "stoa_charges_total")
 	if strings.Contains(text, marker) {
 		t.Error("the metrics hold what the model or its caller wrote")
@@ -334,6 +337,9 @@ func TestSpansOfASession(t *testing.T) {
 	}
 	if one("execute_tool drive_read").attr("error.type") != "tool_error" {
 		t.Error("a file that does not exist was read")
+	}
+	if writes := named(list, "execute_tool memory_write"); len(writes) != 2 || writes[0].attr("error.type")+writes[1].attr("error.type") != "tool_error" {
+		t.Errorf("of two notes one has a name that is not allowed: %v", writes)
 	}
 	calls := 0
 	for _, s := range list {

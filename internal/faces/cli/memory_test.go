@@ -19,6 +19,7 @@ func TestAMemoryIsShownAndEdited(t *testing.T) {
 	p.runs(0, "", "memory", "put", "Desk", "user 1", "diet", "No nuts.\nNo milk.")
 	p.runs(0, "Ada.\n", "memory", "put", "Desk", "user 1", "name", "@-")
 	p.runs(1, "", "memory", "put", "Desk", "user 1", "Bad Name", "x")
+	p.runs(2, "M\xfcnchen", "memory", "put", "Desk", "user 1", "town", "@-")
 	for command, want := range map[string]string{
 		"memory users Desk --jq .[].externalUserId": "user 1\n",
 		"memory list Desk USER --jq .[].name":       "name\ndiet\n",

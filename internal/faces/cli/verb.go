@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -424,7 +425,10 @@ func (e *env) given(as form, flag *pflag.Flag) (any, error) {
 func (e *env) parse(as form, text string) (value any, err error) {
 	switch as {
 	case asFile:
-		text, err = e.textOf(text)
+		from := text
+		if text, err = e.textOf(text); err == nil && !utf8.ValidString(text) { // because JSON has other characters in place of such bytes
+			err = usagef("%.100q is not text in UTF-8", from)
+		}
 	case asJSON:
 		if text == "" {
 			return nil, nil
