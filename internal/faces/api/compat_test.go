@@ -420,3 +420,22 @@ func TestNoCreditsCanBe402(t *testing.T) {
 		}
 	}
 }
+
+func TestMessagesCountsThinking(t *testing.T) {
+	t.Parallel()
+	h, _ := vendors(t, apitest.Config{})
+	for _, model := range []string{"alpha-sonnet-5-5", "beta-3.8-flash", "gamma-6.1-sol", "delta-v4-flash"} {
+		for _, stream := range []bool{false, true} {
+			r := h.Client(t).Want(200, "POST", messagesPath, body{
+				"model": model, "max_tokens": 9000, "stream": stream, "thinking": body{"type": "enabled", "budget_tokens": 2000}, "messages": []body{{"role": "user", "content": "think: 60\nsay: x"}},
+			})
+			n := receipts(t, h)[0].Usage.ReasoningTokens
+			if want := fmt.Sprintf(`"output_tokens_details":{"thinking_tokens":%d}`, n); n == 0 || strings.Count(string(r.Body), want) != 1 {
+				t.Errorf("%s, stream %v: not one %s in %s", model, stream, want, r.Body)
+			}
+		}
+	}
+	if r := h.Client(t).Want(200, "POST", messagesPath, body{"model": "alpha-haiku-4-5", "max_tokens": 9, "messages": []body{{"role": "user", "content": "say: x"}}}); strings.Contains(string(r.Body), "output_tokens_details") {
+		t.Errorf("without thinking: %s", r.Body)
+	}
+}

@@ -146,6 +146,11 @@ func appendMessageUsage(b []byte, u *stoa.Usage) []byte {
 	}
 	b = append(b, `,"output_tokens":`...)
 	b = strconv.AppendInt(b, u.OutputTokens, 10)
+	if u.ReasoningTokens > 0 {
+		b = append(b, `,"output_tokens_details":{"thinking_tokens":`...)
+		b = strconv.AppendInt(b, u.ReasoningTokens, 10)
+		b = append(b, '}')
+	}
 	return append(b, '}')
 }
 
@@ -267,7 +272,10 @@ func (f *messagesFormat) restore(stored []byte) (*reply, *outcome, error) {
 			Split   struct {
 				Long int64 `json:"ephemeral_1h_input_tokens"`
 			} `json:"cache_creation"`
-			Output int64 `json:"output_tokens"`
+			Output  int64 `json:"output_tokens"`
+			Details struct {
+				Thinking int64 `json:"thinking_tokens"`
+			} `json:"output_tokens_details"`
 		} `json:"usage"`
 	}
 	if err := jsonx.Unmarshal(stored, &was); err != nil {
@@ -275,7 +283,7 @@ func (f *messagesFormat) restore(stored []byte) (*reply, *outcome, error) {
 	}
 	u := was.Usage
 	o := &outcome{status: statusCompleted, stopped: was.Stopped, usage: &stoa.Usage{
-		InputTokens: u.Input + u.Read + u.Written, CachedTokens: u.Read, CacheWriteTokens: u.Written, CacheWriteLongTokens: u.Split.Long, OutputTokens: u.Output,
+		InputTokens: u.Input + u.Read + u.Written, CachedTokens: u.Read, CacheWriteTokens: u.Written, CacheWriteLongTokens: u.Split.Long, OutputTokens: u.Output, ReasoningTokens: u.Details.Thinking,
 	}}
 	switch was.Reason {
 	case "max_tokens":

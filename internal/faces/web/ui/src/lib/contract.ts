@@ -2358,6 +2358,9 @@ export interface MessageUsage {
   cache_read_input_tokens: number;
   input_tokens: number;
   output_tokens: number;
+  output_tokens_details?: {
+    thinking_tokens: number;
+  };
 }
 
 export interface Meta {
