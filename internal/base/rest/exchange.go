@@ -283,11 +283,11 @@ func noRoute(mux *http.ServeMux, patterns []string, custom customMethods) handle
 			x.Header().Set("Connection", "Upgrade")
 			return stoa.Errorf(stoa.CodeUpgradeRequired, "This path is not served over WebSocket. Send the request with POST over HTTP.")
 		}
-		if _, operation, ok := strings.Cut(path.Base(x.HTTP.URL.Path), ":"); ok && x.HTTP.Method == http.MethodPost && (Under(x.HTTP.URL.Path, Prefix+"/models") || Under(x.HTTP.URL.Path, betaPrefix)) {
-			return stoa.Errorf(stoa.CodeNotFound, "The operation %q of models is not offered; generateContent, streamGenerateContent and countTokens are.", ShortName(operation))
-		}
 		methods := strings.Join(allow, ", ")
 		x.Header().Set("Allow", methods)
+		if _, operation, ok := strings.Cut(path.Base(x.HTTP.URL.Path), ":"); ok && x.HTTP.Method == http.MethodPost && (Under(x.HTTP.URL.Path, Prefix+"/models") || Under(x.HTTP.URL.Path, betaPrefix)) {
+			return stoa.Errorf(stoa.CodeMethodNotAllowed, "The operation %q of models is not offered; generateContent, streamGenerateContent and countTokens are.", ShortName(operation))
+		}
 		return stoa.Errorf(stoa.CodeMethodNotAllowed, "%s is not a method of this path; use %s.", x.HTTP.Method, methods)
 	}
 }

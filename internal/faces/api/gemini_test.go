@@ -515,7 +515,7 @@ func TestGeminiNamesAnOperationThatIsNotOffered(t *testing.T) {
 	h, _ := vendors(t, apitest.Config{})
 	for _, prefix := range []string{"/api/v1", "/api/v1beta"} {
 		status, reply := plainly(t, h, "POST", prefix+"/models/beta-3.8-flash:embedContent", `{"content":{"parts":[{"text":"x"}]}}`)
-		if status != 404 || !strings.Contains(reply, `The operation \"embedContent\" of models is not offered; generateContent,`) {
+		if status != 405 || !strings.Contains(reply, `The operation \"embedContent\" of models is not offered; generateContent,`) {
 			t.Errorf("%s: %d %s", prefix, status, reply)
 		}
 	}
