@@ -1,4 +1,4 @@
-// Package openaigo tests a running Stoa with the official Go client of the Responses format;
+// Package openaigo tests a running Stoa with the official Go clients of OpenAI and of Google;
 // only the base URL and the key are changed.
 package openaigo
 

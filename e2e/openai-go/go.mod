@@ -1,4 +1,4 @@
-// The official Go client against a live server, in a module of its own so that
+// The official Go clients against a live server, in a module of its own so that
 // the product does not depend on it.
 module stoa/e2e/openai-go
 

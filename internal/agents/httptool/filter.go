@@ -121,8 +121,8 @@ func tagsOf(o found) (tags []string) {
 	return tags
 }
 
-// selected returns the operations that match the filter, all without one, or the reason if there are none, or
-// too many.
+// selected returns the operations that match the filter; all of them if there is no filter. Its error says that none
+// match, or too many.
 func (d *document) selected() ([]found, error) {
 	all, err := d.operations()
 	if err != nil {

@@ -138,8 +138,8 @@ func (tx Work) PutMemoryNote(ctx context.Context, o stoa.MemoryOwner, name, text
 	return c, err
 }
 
-// lockMemory makes those that begin or remove the memories of an end user wait for each other. A row cannot do that, because there is none
-// before the first note: its removal would miss the row, and then find the note.
+// lockMemory makes transactions that begin or remove the memories of an end user wait for each other. The lock of a row is not enough, because
+// there is no row before the first note: a removal would miss the row and then find the note.
 func (tx Work) lockMemory(ctx context.Context, accountID, user string) error {
 	return tx.lockText(ctx, "memory of "+accountID+" "+user)
 }

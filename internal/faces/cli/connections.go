@@ -277,7 +277,7 @@ URL, it also gives the address of the server.`,
 			return o.object(viewConnection, raw)
 		}
 		err = e.refreshConnection(ctx, call, o, "/connections/"+made.ID, nil)
-		if err != nil { // so that nobody creates it again
+		if err != nil { // because the connection would be created again
 			e.say("The connection was created, without tools. Change it with \"stoa connections update\", then read them: stoa connections refresh %s", args[0])
 		}
 		return err

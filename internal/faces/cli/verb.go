@@ -426,7 +426,7 @@ func (e *env) parse(as form, text string) (value any, err error) {
 	switch as {
 	case asFile:
 		from := text
-		if text, err = e.textOf(text); err == nil && !utf8.ValidString(text) { // because JSON has other characters in place of such bytes
+		if text, err = e.textOf(text); err == nil && !utf8.ValidString(text) { // because JSON would contain replacement characters
 			err = usagef("%.100q is not text in UTF-8", from)
 		}
 	case asJSON:

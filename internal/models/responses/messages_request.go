@@ -146,7 +146,7 @@ func (m *messagesRequest) change(block object, kind string) {
 		if !has {
 			m.fail(missing(tool.at("definition"), "Send the definition of a tool."))
 		}
-		list := toolList{path: definition.path, seen: map[string]bool{}}
+		list := toolList{path: definition.path}
 		m.declareTool(&list, definition)
 		for i := range list.tools {
 			m.withdraw(list.tools[i].Name) // the last definition of a name counts
